@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from pocketmq.broker.metrics import families as f
 from pocketmq.broker.metrics.broker_figures import BrokerFigures, Process, Served
+from pocketmq.broker.metrics.columns import ROWS_MAX, Columns
 from pocketmq.broker.metrics.lags import Lag, Lags
 from pocketmq.broker.metrics.metering import Metering
 from pocketmq.broker.parts import BrokerParts
@@ -36,10 +37,7 @@ SHARES = 6
 """A page's series are shared alike by what comes in, what goes out, sizes, lags, acknowledged pops,
 and clients."""
 
-ROWS_MAX = 250
-"""Rows that are written before others may have their turn."""
-
-OF_TOPIC = (f.MESSAGES_IN, f.THROUGHPUT_IN)
+OF_IN = (f.MESSAGES_IN, f.THROUGHPUT_IN)
 OF_OUT = (f.MESSAGES_OUT, f.THROUGHPUT_OUT)
 OF_LAG = (f.LAG, f.READY, f.IN_FLIGHT, f.LAG_LATENCY, f.QUEUEING_LATENCY)
 OF_QUEUE = (f.QUEUE_MIN, f.QUEUE_MAX, f.QUEUE_OFFSET, f.QUEUE_LAG)
@@ -79,6 +77,8 @@ class BrokerMetrics:
         self._figures = BrokerFigures(node, of_meter, storage, process, self.metering, clock)
         self._node = label_text(node)
         self._truncated: Counter[str] = Counter()
+        self._in, self._out, self._behind = Columns(OF_IN), Columns(OF_OUT), Columns(OF_LAG)
+        self._acked = Columns((f.POP_ACKED,))
         self._lags_of_groups = Lags()
         self._topics = LabelSets(of_meter, "topic", "is_system", "message_type", complete=_of_topic)
         self._pairs = LabelSets(of_meter, "consumer_group", "topic", "is_system", complete=_of_pair)
@@ -145,10 +145,10 @@ class BrokerMetrics:
         for of_topics in portions(parts.data.store.counters.topics.items(), ROWS_MAX):
             stored += [(t.messages, t.size, name) for name, t in of_topics if name in topics]
             yield len(of_topics)
-        stored = self._most(stored, OF_TOPIC)
+        stored = self._most(stored, OF_IN)
         text = self._topics.text
-        yield from _columns(
-            out, OF_TOPIC, stored, lambda row: text(row[2], self._type_of(parts, row[2]))
+        yield from self._in.write(
+            out, stored, lambda topic: text(topic, self._type_of(parts, topic)), topics.version
         )
         dead = [row for row in stored if row[2].startswith(names.DLQ_PREFIX)]
         out.begin(f.DEAD_LETTERS)
@@ -164,14 +164,15 @@ class BrokerMetrics:
             ]
             yield len(of_pairs)
         given = self._most(given, OF_OUT)
-        pairs = self._pairs.text
-        yield from _columns(out, OF_OUT, given, lambda row: pairs(row[2], row[3]))
+        yield from self._out.write(out, given, self._pairs.text)
 
     def _sizes(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
         sizes, topics = self.metering.sizes, parts.data.topics
         sizes.keep(topics.__contains__)
-        rows = [(sum(histogram.counts), topic) for topic, histogram in sizes.items()]
-        yield len(rows)
+        rows: list[tuple[int, str]] = []
+        for of_topics in portions(sizes.items(), ROWS_MAX):
+            rows += [(sum(histogram.counts), topic) for topic, histogram in of_topics]
+            yield 2 * len(of_topics)
         lines = len(sizes.family.bounds) + 3
         out.begin(sizes.family)
         for _, topic in self._most(rows, (sizes.family,) * lines):
@@ -188,10 +189,8 @@ class BrokerMetrics:
                 (t.messages, group, topic) for (group, topic), t in of_pairs if topic in topics
             ]
             yield len(of_pairs)
-        text = self._pops.text
-        yield from _columns(
-            out, (f.POP_ACKED,), self._most(rows, (f.POP_ACKED,)), lambda row: text(row[1], row[2])
-        )
+        rows = self._most(rows, self._acked.written)
+        yield from self._acked.write(out, rows, self._pops.text)
 
     @staticmethod
     def _type_of(parts: BrokerParts, topic: str) -> str:
@@ -202,10 +201,8 @@ class BrokerMetrics:
         return str(config.attributes.get("message.type") or "normal").lower()
 
     def _write_lags(self, out: Exposition, rows: list[Lag]) -> Iterator[int]:
-        text = self._lags.text
-        yield from _columns(
-            out, OF_LAG, self._most(rows, OF_LAG), lambda row: text(row.group, row.topic)
-        )
+        most = self._most(rows, OF_LAG)
+        yield from self._behind.write(out, most, self._lags.text)
 
     def _clients(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
         members = parts.members
@@ -282,29 +279,6 @@ class BrokerMetrics:
         if left_out:
             out.sample(with_label(node, "family", "pocketmq_queue"), left_out)
         yield 1
-
-
-def _columns(
-    out: Exposition, written: tuple[Family, ...], rows: list[RowT], label: Callable[[RowT], str]
-) -> Iterator[int]:
-    """Writes the first columns of rows, each as a family; yields the work.
-
-    Args:
-        out: the scrape.
-        written: the families of the columns.
-        rows: with their numbers first.
-        label: makes the text of a row's labels.
-    """
-    portions = [rows[start : start + ROWS_MAX] for start in range(0, len(rows), ROWS_MAX)]
-    texts: list[list[str]] = []
-    for portion in portions:
-        texts.append([label(row) for row in portion])
-        yield 2 * len(portion)
-    for place, family in enumerate(written):
-        out.begin(family)
-        for portion, labels in zip(portions, texts, strict=True):
-            out.samples(zip(labels, [row[place] for row in portion], strict=True))
-            yield len(portion)
 
 
 def _of_topic(topic: str, message_type: str) -> tuple[str, str, str]:

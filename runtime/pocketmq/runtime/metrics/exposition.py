@@ -131,6 +131,13 @@ class LabelSets:
         self._before, self._current = self._current, {}
 
 
+def sample_lines(family: Family, labels: Iterable[str], values: Iterable[float]) -> str:
+    """Returns samples of a family as text, each of its labels, see `label_text`, and number."""
+    name = family.name
+    rows = zip(labels, values, strict=True)
+    return "".join([f"{name}{of_sample}}} {value}\n" for of_sample, value in rows])
+
+
 class Exposition:
     """The text of one scrape, as it grows.
 
@@ -163,10 +170,9 @@ class Exposition:
         """
         self._lines.append(f"{self._name}{labels}}} {value}\n")
 
-    def samples(self, rows: Iterable[tuple[str, float]]) -> None:
-        """Writes samples of the family that has begun, each of its labels and number."""
-        name = self._name
-        self._lines += [f"{name}{labels}}} {value}\n" for labels, value in rows]
+    def samples(self, text: str) -> None:
+        """Writes samples of the family that has begun, which `sample_lines` has made."""
+        self._lines.append(text)
 
     def histogram(self, labels: str, family: Family, counts: Iterable[int], total: float) -> None:
         """Writes the buckets, the sum and the count of a histogram.
