@@ -38,6 +38,7 @@ from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.errors import ConnectionClosedError
 
 LATENCY = "rocketmq_rpc_latency_milliseconds_count"
+TIMING, HALF = "rocketmq_timing_messages", "rocketmq_half_messages"
 
 
 @pytest.fixture
@@ -133,10 +134,12 @@ def test_timers_are_counted_from_their_send_to_their_delivery() -> None:
         delay = "rocketmq_delay_message_latency_seconds_bucket"
         assert value(samples, delay, topic="Orders", le="3600.0") == 3
         assert value(samples, "rocketmq_timer_dequeue_lag") == 4
+        assert value(samples, TIMING, topic="Orders") == 4
         cluster.clock.advance(hours=1)
         samples = scraped(port)
         assert value(samples, "rocketmq_timer_dequeue_total", topic="Orders") == 3
         assert value(samples, "rocketmq_timer_dequeue_lag") == 1
+        assert value(samples, TIMING, topic="Orders") == 1
 
 
 class ByBody(TransactionListener):
@@ -163,7 +166,7 @@ def test_ends_of_transactions_are_counted() -> None:
     assert value(samples, "rocketmq_commit_messages_total", topic="Orders") == 2
     assert value(samples, "rocketmq_rollback_messages_total", topic="Orders") == 1
     assert value(samples, "rocketmq_finish_message_latency_milliseconds_count", topic="Orders") == 2
-    assert value(samples, "rocketmq_half_messages") == 1
+    assert value(samples, HALF, topic="Orders") == 1
 
 
 # -- pops, redrives, subscriptions ----------------------------------------------------------------

@@ -15,7 +15,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.scrapes import PROM, scraped, scraped_families, value
 
 from pocketmq.broker import Broker, BrokerConfig
-from pocketmq.client import Message, ReceivedMessage
+from pocketmq.client import (
+    LocalTransactionState,
+    Message,
+    ReceivedMessage,
+    TransactionListener,
+)
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.runtime.metrics.exposition import Format
@@ -31,8 +36,15 @@ NOT_EMITTED = {
 }  # fmt: skip
 """Of Apache's; docs/metrics.md says why."""
 
-LABELS_OF_OTHERS = {"rocketmq_timing_messages": {"topic"}}
-"""Labels of Apache's that ours lack."""
+
+class Unknown(TransactionListener):
+    """Ends no transaction."""
+
+    def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
+
+    def check_local_transaction(self, message: ReceivedMessage) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
 
 
 def port_of(cluster: Cluster) -> int:
@@ -52,6 +64,7 @@ def cluster() -> Iterator[Cluster]:
     with (
         LocalCluster(topics={"Orders": 2}, broker_settings=PROM) as cluster,
         cluster.producer("shop") as producer,
+        cluster.transaction_producer("payers", listener=Unknown()) as payers,
         cluster.push_consumer("billing", listener=listen, max_reconsume_times=0) as consumer,
     ):
         consumer.subscribe("Orders")
@@ -59,6 +72,7 @@ def cluster() -> Iterator[Cluster]:
             producer.send(Message("Orders", body))
         producer.send(Message("Orders", b"later", delay_level=18))
         producer.send(Message("Orders", b"in an hour", delay_ms=3_600_000))
+        payers.send_in_transaction(Message("Orders", b"half"))
         cluster.drain("billing")
         [broker] = cluster.thread.call(cluster.core.brokers)
         cluster.thread.call(broker.offsets.commit, "lagging", "Orders", 0, 0)
@@ -84,9 +98,11 @@ def test_names_kinds_labels_and_buckets_are_those_of_apaches_broker(cluster: Clu
     assert golden.keys() - ours.keys() == NOT_EMITTED
     for name in golden.keys() - NOT_EMITTED:
         kind, labels, bounds = golden[name]
-        assert (kind, labels - LABELS_OF_OTHERS.get(name, set()), bounds) == ours[name], name
+        assert (kind, labels, bounds) == ours[name], name
     own = {name for name in ours if name not in golden}
     assert {name for name in own if not name.startswith("pocketmq_")} == {"rocketmq_half_messages"}
+    _, labels, _ = ours["rocketmq_half_messages"]
+    assert labels == {"cluster", "node_id", "node_type", "otel_scope_name", "topic"}
 
 
 @pytest.mark.parametrize("accept", ["text/plain", Format.OPENMETRICS.value])
@@ -103,7 +119,9 @@ def test_a_scrape_tells_what_happened(cluster: Cluster, accept: str) -> None:
     assert value(samples, "rocketmq_consumer_inflight_messages", **lacking) == 0
     assert value(samples, "rocketmq_consumer_lag_latency_milliseconds", **lacking) > 0
     assert value(samples, "pocketmq_delayed_messages") == 2
-    assert value(samples, "rocketmq_producer_connections") == 1
+    assert value(samples, "rocketmq_producer_connections") == 2
+    assert value(samples, "rocketmq_timing_messages", topic="Orders") == 1
+    assert value(samples, "rocketmq_half_messages", topic="Orders") == 1
     connected = {"consumer_group": "billing", "consume_mode": "push", "version": "v5_5_0"}
     assert value(samples, "rocketmq_consumer_connections", **connected) == 1
     assert value(samples, "pocketmq_serving") == 1

@@ -179,10 +179,14 @@ class Delivery(ABC):
     def _append_copy(self, offset: int, message: StoredMessage) -> None:
         target = self._find_target(message)
         if target is None:
-            self._done.add(offset)
+            self._drop(offset, message)
             return
         self._append(target, message, partial(self._copy_stored, offset, target), WRITTEN)
         self._pending.add(offset)
+
+    def _drop(self, offset: int, message: StoredMessage) -> None:
+        """Is done with a message that nobody is to get."""
+        self._done.add(offset)
 
     def _copy_stored(self, offset: int, target: QueueLog, error: OperatingError | None) -> None:
         self._pending.discard(offset)

@@ -15,9 +15,13 @@ class Redirect(NamedTuple):
         store_ms: store time of the record, in milliseconds since the epoch.
         deliver_ms: when the message is due, likewise; negated for the recall of a timer.
         properties: encoded; they name the topic and the queue that the message is for.
+        topic: the same topic.
+        delay_ms: how long a timer message waits.
     """
 
     queue_log: QueueLog
     store_ms: int
     deliver_ms: int
     properties: str
+    topic: str
+    delay_ms: int = 0

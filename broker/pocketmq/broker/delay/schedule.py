@@ -7,7 +7,7 @@ import random
 
 import msgspec
 
-from pocketmq.broker.appending.appender import Appender
+from pocketmq.broker.appending.appender import Appender, is_stored
 from pocketmq.broker.appending.real_targets import RealTargets
 from pocketmq.broker.appending.stored_message import StoredMessage, with_properties
 from pocketmq.broker.config.delay_levels import DelayLevels
@@ -167,13 +167,16 @@ class Schedule:
             props.REAL_TOPIC: target.topic,
             props.REAL_QUEUE_ID: str(target.queue_id),
         }
-        return Redirect(queue_log, store_ms, deliver_ms, with_properties(properties, changes))
+        text = with_properties(properties, changes)
+        return Redirect(queue_log, store_ms, deliver_ms, text, target.topic)
 
-    def waking(self, queue_log: QueueLog, on_stored: OnStored) -> OnStored:
+    def waking(self, redirect: Redirect, on_stored: OnStored) -> OnStored:
         """The callback of an append to a log in which messages wait: wakes its delivery first."""
 
         def wake_then(error: OperatingError | None) -> None:
-            self._delivery_of(queue_log).wake()
+            self._delivery_of(redirect.queue_log).wake()
+            if redirect.queue_log.topic == names.TIMER_TOPIC and is_stored(error):
+                self.timers.stored(redirect)
             on_stored(error)
 
         return wake_then

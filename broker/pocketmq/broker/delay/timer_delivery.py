@@ -55,7 +55,10 @@ class TimerDelivery(Delivery):
 
     Attributes:
         delivered: how much, since the start.
-        copied: notified of the topic of each message that is delivered.
+        found: the offsets among which the start has found what waits.
+        copied, dropped: notified of the topic and the offset of each message that is delivered, or
+            is not to be: it was recalled, or its topic was deleted.
+        forgotten: notified of the topic and the offset of each recall whose slot is over.
     """
 
     def __init__(
@@ -74,7 +77,10 @@ class TimerDelivery(Delivery):
         self._precision_ms = precision_ms
         self.index = TimerIndex(precision_ms if counts_slots else 0)
         self.delivered = Traffic(clock.monotonic())
-        self.copied: Listeners[[str]] = Listeners()
+        self.found = range(0)
+        self.copied: Listeners[[str, int]] = Listeners()
+        self.dropped: Listeners[[str, int]] = Listeners()
+        self.forgotten: Listeners[[str, int]] = Listeners()
         self._delivered = DeliveredSet(metadata)
         self._steps: Steps[list[int]] = Steps()
         self._next_offset = self._opened_end = 0
@@ -91,6 +97,7 @@ class TimerDelivery(Delivery):
         if queue_log is not None:
             self._delivered.add_before(queue_log.min_offset)
             self._next_offset = self._delivered.first_missing
+            self.found = range(self._next_offset, self._opened_end)
             self.wake()
 
     def wake(self) -> None:
@@ -98,6 +105,10 @@ class TimerDelivery(Delivery):
         if self._trouble is None:
             self._cancel_timer()
         super().wake()
+
+    def next_waiting(self, offset: int) -> int:
+        """The first offset, from one on, that is not known to be delivered for good."""
+        return self._delivered.next_missing(offset)
 
     @property
     def behind_count(self) -> int:
@@ -188,6 +199,7 @@ class TimerDelivery(Delivery):
         if key is not None:
             self._recalled.discard(key)
             self._done.add(offset)
+            self.forgotten.notify(key.partition(" ")[0], offset)
             return
         part = queue_log.read(offset, 1, 1)
         if not check_record(part.data, 0, len(part.data)):
@@ -209,7 +221,7 @@ class TimerDelivery(Delivery):
 
     def _append_copy(self, offset: int, message: StoredMessage) -> None:
         if self._recalled and _key_of(message, props.UNIQ_KEY) in self._recalled:
-            self._done.add(offset)
+            self._drop(offset, message)
             return
         stored_ms = message.store_timestamp // self._precision_ms * self._precision_ms
         added = (
@@ -220,10 +232,14 @@ class TimerDelivery(Delivery):
             message = message._replace(properties=message.properties + added)
         super()._append_copy(offset, message)
 
+    def _drop(self, offset: int, message: StoredMessage) -> None:
+        super()._drop(offset, message)
+        self.dropped.notify(props.value_of(message.text, props.REAL_TOPIC) or "", offset)
+
     def _copy_stored(self, offset: int, target: QueueLog, error: OperatingError | None) -> None:
         super()._copy_stored(offset, target, error)
         if error is None:
-            self.copied.notify(target.topic)
+            self.copied.notify(target.topic, offset)
 
     # -- progress -----------------------------------------------------------------------------
 

@@ -66,7 +66,8 @@ class Timers:
 
     Attributes:
         delivery: delivers them.
-        redirected: notified of the topic and the delay in milliseconds of each new one.
+        taken: notified of the topic and the delay in milliseconds of each new one.
+        recalled: notified of the topic of each recall.
     """
 
     def __init__(
@@ -80,7 +81,8 @@ class Timers:
         rng: random.Random,
     ) -> None:
         self._settings, self._store, self._clock, self._rng = settings, store, clock, rng
-        self.redirected: Listeners[[str, int]] = Listeners()
+        self.taken: Listeners[[str, int]] = Listeners()
+        self.recalled: Listeners[[str]] = Listeners()
         counts_slots = settings.now.congestion_max < CONGESTION_UNLIMITED
         self.delivery = TimerDelivery(
             store, metadata, clock, appender, find_target, settings.now.precision_ms, counts_slots
@@ -138,9 +140,15 @@ class Timers:
         text = with_properties(properties, changes)
         if is_recall:
             self.delivery.expect_recall()
-            return Redirect(queue_log, store_ms, -slot_ms, text)
-        self.redirected.notify(topic, deliver_ms - now)
-        return Redirect(queue_log, store_ms, deliver_ms, text)
+            return Redirect(queue_log, store_ms, -slot_ms, text, topic)
+        return Redirect(queue_log, store_ms, deliver_ms, text, topic, deliver_ms - now)
+
+    def stored(self, redirect: Redirect) -> None:
+        """Tells that a redirected message, or a recall, is in the log of the timers."""
+        if redirect.deliver_ms < 0:
+            self.recalled.notify(redirect.topic)
+        else:
+            self.taken.notify(redirect.topic, redirect.delay_ms)
 
     def _is_congested(self, deliver_ms: int) -> bool:
         limit = self._settings.now.congestion_max

@@ -91,7 +91,6 @@ class BrokerFigures:
             (f.PERMISSION, meter, data.settings.now.broker_permission),
             (f.STORAGE_SIZE, storage, use.used),
             (f.DISPATCH_BEHIND, storage, 0),
-            (f.HALF, meter, parts.transactions.half_states.open_count()),
             (f.DELAYED, node, parts.schedule.waiting_count),
             (f.POP_IN_FLIGHT, node, parts.popping.queues.count),
             (f.POP_REVIVED, node, parts.popping.revival.count),
@@ -125,7 +124,6 @@ class BrokerFigures:
         due_ms, now_ms = timers.index.next_ms(), self._clock.now_ms()
         self._write(
             out,
-            (f.TIMING, storage, len(timers.index)),
             (f.TIMER_ENQUEUE_LAG, storage, timers.behind_count),
             (f.TIMER_ENQUEUE_LATENCY, storage, timers.behind_ms),
             (f.TIMER_DEQUEUE_LAG, storage, len(timers.index)),

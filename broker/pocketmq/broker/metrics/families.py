@@ -69,7 +69,7 @@ DISPATCH_BEHIND = _gauge(
 RESERVE_TIME = _gauge(
     "rocketmq_storage_message_reserve_time_milliseconds", "Age of the oldest message"
 )
-TIMING = _gauge("rocketmq_timing_messages", "Timer messages that wait, of all topics")
+TIMING = _gauge("rocketmq_timing_messages", "Timer messages that wait, by their topic")
 TIMER_ENQUEUE_LAG = _gauge(
     "rocketmq_timer_enqueue_lag", "Timer messages that are not in the index of times yet"
 )
@@ -95,7 +95,9 @@ TIMER_DEQUEUE_LATENCY = _gauge(
     "rocketmq_timer_dequeue_latency_milliseconds", "How late the next timer message is"
 )
 DELAYED = _gauge("pocketmq_delayed_messages", "Delayed and timer messages that wait")
-HALF = _gauge("rocketmq_half_messages", "Half messages that are neither committed nor rolled back")
+HALF = _gauge(
+    "rocketmq_half_messages", "Half messages that are neither committed nor rolled back, by topic"
+)
 COMMITTED = _counter("rocketmq_commit_messages_total", "Half messages committed, by topic")
 ROLLED_BACK = _counter("rocketmq_rollback_messages_total", "Half messages rolled back, by topic")
 FINISH_LATENCY = _histogram(

@@ -8,6 +8,7 @@ from pocketmq.auth.guard import Guard
 from pocketmq.broker.appending.stored_message import StoredMessage
 from pocketmq.broker.metrics import families as f
 from pocketmq.broker.metrics.metered import MeteredAppender
+from pocketmq.broker.metrics.waiting_topics import HalfTopics, TimingTopics
 from pocketmq.broker.parts import BrokerParts
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.transactions.half_states import COMMITTED
@@ -89,6 +90,8 @@ class Metering:
         self._committed: Counts[str] = Counts(f.COMMITTED)
         self._rolled_back: Counts[str] = Counts(f.ROLLED_BACK)
         self._finish: Histograms[str] = Histograms(f.FINISH_LATENCY)
+        self._timing: TimingTopics | None = None
+        self._halves: HalfTopics | None = None
 
     def appender(self, store: MessageStore) -> MeteredAppender:
         """Makes the way into a store's logs that notes sizes."""
@@ -97,8 +100,10 @@ class Metering:
     def follow(self, parts: BrokerParts, guard: Guard | None) -> None:
         """Listens to the parts of a broker, which end before it does if it is of a broker set."""
         timers = parts.schedule.timers
-        timers.redirected.add(self._timer_taken)
-        timers.delivery.copied.add(self._dequeued.add)
+        self._timing = TimingTopics(f.TIMING, parts.data.store, timers)
+        self._halves = HalfTopics(f.HALF, parts.transactions)
+        timers.taken.add(self._timer_taken)
+        timers.delivery.copied.add(lambda topic, _: self._dequeued.add(topic))
         parts.transactions.decided.add(self._decided)
         if guard is not None:
             guard.refused.add(self._refused)
@@ -133,5 +138,11 @@ class Metering:
         ):
             of_topics.keep(topics.__contains__)
             yield from of_topics.write(out, labels.text)
+        if self._timing is not None:
+            yield from self._timing.read()
+            yield from self._timing.write(out, topics.__contains__, self._of_stored.text)
+        if self._halves is not None:
+            yield from self._halves.count()
+            yield from self._halves.write(out, topics.__contains__, self._of_topics.text)
         self._of_topics.end_scrape()
         self._of_stored.end_scrape()

@@ -65,7 +65,7 @@ class DelayedSends:
             raise unavailable(str(e)) from e
         store_ms = deliver_ms = 0
         if redirect is not None:
-            queue_log, store_ms, deliver_ms, text = redirect
+            queue_log, store_ms, deliver_ms, text, *_ = redirect
         properties = text.encode()
         check_properties_size(properties)
         handle = None
@@ -77,7 +77,7 @@ class DelayedSends:
             queue_id, queue_log.next_offset, unique, handle,
         )  # fmt: skip
         if redirect is not None:
-            on_stored = self._schedule.waking(queue_log, on_stored)
+            on_stored = self._schedule.waking(redirect, on_stored)
         code = deliver_ms or props.tags_code(props.value_of(text, props.TAGS))
         self._appender.append_sent(
             queue_log, physical_offset, request, command.body, connection.remote_host,

@@ -164,7 +164,7 @@ class RecallHandlers:
             redirect.queue_log,
             message,
             self._schedule.waking(
-                redirect.queue_log, lambda error: answer(None if is_stored(error) else error)
+                redirect, lambda error: answer(None if is_stored(error) else error)
             ),
             store_ms=redirect.store_ms,
             prepared_transaction_offset=redirect.deliver_ms,

@@ -152,12 +152,11 @@ class RetryHandlers:
         try:
             queue_log = self._store.queue_log(topic, queue_id)
             if level > 0:
-                queue_log, store_ms, deliver_ms, text = self._schedule.redirect_to_level(
-                    level, queue_log, message.text
-                )
+                redirect = self._schedule.redirect_to_level(level, queue_log, message.text)
+                queue_log, store_ms, deliver_ms, text, *_ = redirect
                 message = message._replace(properties=encode_text(text))
                 _check_properties(message.properties)
-                on_stored = self._schedule.waking(queue_log, on_stored)
+                on_stored = self._schedule.waking(redirect, on_stored)
             self._appender.append_message(
                 queue_log,
                 message,
