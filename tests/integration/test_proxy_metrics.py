@@ -1,4 +1,4 @@
-"""What Prometheus gets of a proxy."""
+"""What Prometheus gets of a proxy, and of a broker with a gRPC port of its own."""
 
 from __future__ import annotations
 
@@ -43,6 +43,28 @@ async def test_a_proxy_tells_its_clients_calls_and_refusals(stage: Stage) -> Non
     assert value(samples, "pocketmq_proxy_clients") == 1
     assert value(samples, "pocketmq_proxy_connections") == 1
     assert value(samples, "pocketmq_certificate_expiry_timestamp_seconds") > 0
+
+
+async def test_a_broker_tells_the_same_of_its_grpc_port(stage: Stage) -> None:
+    broker = await stage.broker(grpc_server_port=0, **PROM)
+    make_topic(broker)
+    assert broker.metrics_port is not None
+    before = await asyncio.to_thread(scraped, broker.metrics_port)
+    assert not [s for s in before if s.name.startswith("pocketmq_proxy_")]
+    client = GrpcClient(broker, "client-1")
+    await client.send(message(b"1"))
+    await client.send(message(b"2", topic="Unknown"))
+    await client.receive()
+    samples = await asyncio.to_thread(scraped, broker.metrics_port)
+    await client.close()
+    node = {"node_type": "broker", "node_id": "broker-a", "cluster": "DefaultCluster"}
+    assert value(samples, LATENCY, rpc="SendMessage", code="ok", **node) == 1
+    assert value(samples, LATENCY, rpc="SendMessage", code="topic_not_found", **node) == 1
+    assert value(samples, LATENCY, rpc="ReceiveMessage", code="ok", **node) == 1
+    assert value(samples, "pocketmq_proxy_calls", rpc="SendMessage", **node) == 0
+    assert value(samples, "pocketmq_proxy_clients", **node) == 1
+    assert value(samples, "pocketmq_proxy_connections", **node) == 1
+    assert value(samples, "pocketmq_proxy_refused_connections_total", **node) == 0
 
 
 @pytest.mark.process

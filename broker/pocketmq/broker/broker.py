@@ -328,7 +328,10 @@ class Broker:
         async def load(sockets: Sequence[socket.socket]) -> Served:
             from pocketmq.broker.endpoint.loaded import LoadedService
 
-            loaded = LoadedService(self.parts, wiring, self._before_request(), self._disconnected)
+            loaded = LoadedService(
+                self.parts, wiring, self._before_request(), self._disconnected,
+                None if self._metering is None else self._metering.rpcs(),
+            )  # fmt: skip
             await loaded.start(sockets)
             return loaded
 

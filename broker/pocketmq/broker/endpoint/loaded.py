@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from pocketmq.broker.endpoint.backend import LocalBackend
 from pocketmq.broker.endpoint.endpoint import Wiring
@@ -15,6 +16,9 @@ from pocketmq.transport.grpc.service import Service
 from pocketmq.transport.pool import ConnectionPool
 from pocketmq.transport.tls.cluster_certificates import ClusterCertificates
 from pocketmq.transport.tls.settings import ServerTls, TlsMode, client_tls, server_tls
+
+if TYPE_CHECKING:  # it is loaded where metrics are exported
+    from pocketmq.proxy.metrics.rpc_metrics import RpcMetrics
 
 TLS_FOLDER = "grpc-tls"
 """In the data directory: the certificate that the endpoint makes for itself. SDKs that speak TLS by
@@ -29,6 +33,7 @@ class LoadedService:
         wiring: what else it is built of.
         before_request: signs requests to other brokers.
         on_close: called when the session of a client ends.
+        metrics: measures the rpcs; None if nobody scrapes the broker.
     """
 
     def __init__(
@@ -37,6 +42,7 @@ class LoadedService:
         wiring: Wiring,
         before_request: tuple[BeforeRequest, ...],
         on_close: Callable[[Connection], object],
+        metrics: RpcMetrics | None = None,
     ) -> None:
         config, clock = parts.data.settings.now, parts.clock
         self._pool = ConnectionPool(clock, before_request=before_request, tls=client_tls(config))
@@ -44,6 +50,8 @@ class LoadedService:
             parts, wiring.handlers, wiring.routes, self._pool, wiring.guard, on_close
         )
         self.service = MessagingService(self.backend)
+        if metrics is not None:
+            metrics.measure(self.service)
         self.server = GrpcServer(
             clock,
             Service(
@@ -55,6 +63,8 @@ class LoadedService:
             connections_max=config.connections_max,
             connections_max_of_address=config.connections_max_of_address,
         )
+        if metrics is not None:
+            metrics.follow(self.service, self.server)
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         """Serves listening sockets."""

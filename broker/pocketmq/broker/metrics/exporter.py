@@ -73,7 +73,7 @@ class BrokerMetrics:
         node = {"cluster": cluster, "node_id": name, "node_type": "broker"}
         of_meter = node | {"otel_scope_name": "broker-meter"}
         storage = {"storage_medium": "disk", "storage_type": "local"}
-        self.metering = Metering(of_meter, storage, clock)
+        self.metering = Metering(node, of_meter, storage, clock)
         self._figures = BrokerFigures(node, of_meter, storage, process, self.metering, clock)
         self._node = label_text(node)
         self._truncated: Counter[str] = Counter()

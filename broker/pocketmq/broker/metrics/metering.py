@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from pocketmq.auth.guard import Guard
 from pocketmq.broker.appending.stored_message import StoredMessage
@@ -20,6 +21,9 @@ from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.metrics.exposition import Exposition, LabelSets
 from pocketmq.runtime.metrics.instruments import Counts, Histograms
 from pocketmq.transport.metering.rpc_latency import RpcLatency
+
+if TYPE_CHECKING:  # it is loaded with the first client of the gRPC endpoint
+    from pocketmq.proxy.metrics.rpc_metrics import RpcMetrics
 
 SIZES_MAX = 10_000
 """Topics whose sizes are counted; a page shows those with the most messages."""
@@ -67,7 +71,8 @@ class Metering:
     """Counts what nobody counts otherwise.
 
     Args:
-        common: the labels of all series.
+        node: the labels of the broker's own metrics.
+        common: those of RocketMQ's.
         storage: further labels of series about storage.
         clock: of the broker.
 
@@ -77,8 +82,14 @@ class Metering:
         access_refusals: requests that were refused for who asked.
     """
 
-    def __init__(self, common: Mapping[str, str], storage: Mapping[str, str], clock: Clock) -> None:
-        self._clock = clock
+    def __init__(
+        self,
+        node: Mapping[str, str],
+        common: Mapping[str, str],
+        storage: Mapping[str, str],
+        clock: Clock,
+    ) -> None:
+        self._node, self._clock = node, clock
         self.calls = Calls(common)
         self.sizes: Histograms[str] = Histograms(f.MESSAGE_SIZE, SIZES_MAX)
         self.access_refusals = 0
@@ -92,6 +103,7 @@ class Metering:
         self._finish: Histograms[str] = Histograms(f.FINISH_LATENCY)
         self._timing: TimingTopics | None = None
         self._halves: HalfTopics | None = None
+        self._rpcs: RpcMetrics | None = None
 
     def appender(self, store: MessageStore) -> MeteredAppender:
         """Makes the way into a store's logs that notes sizes."""
@@ -107,6 +119,14 @@ class Metering:
         parts.transactions.decided.add(self._decided)
         if guard is not None:
             guard.refused.add(self._refused)
+
+    def rpcs(self) -> RpcMetrics:
+        """What measures the rpcs of the gRPC endpoint, once there are any."""
+        if self._rpcs is None:
+            from pocketmq.proxy.metrics.rpc_metrics import RpcMetrics
+
+            self._rpcs = RpcMetrics(self._node, self._clock)
+        return self._rpcs
 
     def _timer_taken(self, topic: str, delay_ms: int) -> None:
         self._enqueued.add(topic)
@@ -144,5 +164,7 @@ class Metering:
         if self._halves is not None:
             yield from self._halves.count()
             yield from self._halves.write(out, topics.__contains__, self._of_topics.text)
+        if self._rpcs is not None:
+            yield from self._rpcs.write(out)
         self._of_topics.end_scrape()
         self._of_stored.end_scrape()
