@@ -10,6 +10,8 @@ import pytest
 from support.commands.here import ok, pocketmq
 from support.interop.clusters import Cluster, pocketmq_cluster
 
+from pocketmq.runtime import VERSION
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
@@ -47,6 +49,16 @@ def test_brokers_are_listed_with_their_figures(cluster: Cluster) -> None:
         ("minute", 3), ("hour", 3), ("day", 3),
     }  # fmt: skip
     assert rows(cluster, "broker", "stats", "-b", used, "--topic", "Seen", "--group", "g") == []
+
+
+def test_name_servers_are_listed_with_their_releases(cluster: Cluster) -> None:
+    namesrv = f"{cluster.namesrv};127.0.0.1:1"
+    up, down = json.loads(ok("cluster", "name-servers", "-o", "json", "--namesrv", namesrv))
+    assert up == {
+        "address": cluster.namesrv, "release": VERSION, "brokers": 2, "problem": None,
+    }  # fmt: skip
+    assert (down["address"], down["release"], down["brokers"]) == ("127.0.0.1:1", None, None)
+    assert "127.0.0.1:1" in down["problem"]
 
 
 def test_settings_are_shown_and_changed(cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ from support.brokers.console_parts import API, Consoled, console, consoled
 from support.brokers.control_parts import Control
 
 from pocketmq.console.server import ConsoleOptions, ConsoleServer
+from pocketmq.runtime import VERSION
 
 SETTINGS = f"{API}/brokers/broker-a/settings"
 
@@ -164,6 +165,7 @@ def test_a_read_only_console_changes_no_setting(shared: Consoled) -> None:
 def test_name_servers_with_what_they_know(api: Control, shared: Consoled) -> None:
     (server,) = api.ok("GET", f"{API}/name-servers")["nameServers"]
     assert (server["address"], server["problem"]) == (shared.cluster.namesrv, None)
+    assert server["release"] == VERSION
     assert server["brokers"] == ["broker-a:0", "broker-b:0"]
     assert server["settings"]["listenPort"]
 

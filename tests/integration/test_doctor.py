@@ -23,12 +23,16 @@ from pocketmq.client import (
     PushConsumer,
     SendFailedError,
 )
+from pocketmq.client.diagnosis.brokers import check_versions
+from pocketmq.client.diagnosis.cluster_state import ClusterState, NamesrvState
 from pocketmq.client.diagnosis.examination import CHECKS, Report, examine
 from pocketmq.client.diagnosis.findings import Finding, Severity
 from pocketmq.namesrv import NameServer, NamesrvConfig
+from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.testing import LocalCluster
 from pocketmq.testing.cluster import AsyncCluster
+from pocketmq.transport.pool import ConnectionPool
 
 NOBODY = "127.0.0.1:1"
 HOUR_MS = 3_600_000
@@ -72,8 +76,20 @@ async def test_a_cluster_that_works_is_healthy() -> None:
         report = await examined(cluster.namesrv, "Orders")
     assert report.findings == []
     assert (report.healthy, report.can_check) == (True, True)
+    assert report.namesrv_releases == {cluster.namesrv: VERSION}
     assert (report.brokers, report.topics, report.groups) == (2, 2, 1)  # and the retry topic
     assert report.checks == list(CHECKS)
+
+
+async def test_name_servers_of_different_releases() -> None:
+    clock = SystemClock()
+    for other in ("0.1.9", None):
+        servers = [NamesrvState("a:1", release=VERSION), NamesrvState("b:1", release=other)]
+        state = ClusterState(ConnectionPool(clock), clock, servers, [])
+        (finding,) = await check_versions(state)
+        assert finding.severity is Severity.NOTE
+        told = f"PocketMQ {other}" if other else "it does not tell its release"
+        assert f"a:1: PocketMQ {VERSION}; b:1: {told}" in finding.seen
 
 
 async def test_a_name_server_that_is_down() -> None:

@@ -112,6 +112,35 @@ def list_brokers(
     print_rows(for_people(rows) if output is Format.TABLE else rows, columns, output)
 
 
+@cluster_app.command("name-servers")
+def list_name_servers(
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """List the name servers with their releases, and how many brokers each of them knows.
+
+    Apache's, and those before 0.2.0, tell no release.
+    """
+    from pocketmq.client import Admin
+    from pocketmq.client.instance.addresses import namesrv_addresses
+
+    async def main() -> list[dict[str, Any]]:
+        rows = []
+        async with Admin(namesrv) as admin:
+            for address in namesrv_addresses(namesrv):
+                row: dict[str, Any] = {"address": address}
+                try:
+                    row["release"] = await admin.namesrv_release(address)
+                    info = await admin.namesrv_cluster_info(address)
+                    row["brokers"] = len(info.broker_addr_table)
+                except OperatingError as e:
+                    row["problem"] = str(e)
+                rows.append(row)
+        return rows
+
+    print_rows(run(main()), ("address", "release", "brokers", "problem"), output)
+
+
 def _rates(figures: dict[str, str]) -> dict[str, Any]:
     return {
         "version": figures.get("brokerVersionDesc"),

@@ -38,6 +38,7 @@ from pocketmq.protocol.requests.nameserver import (
     AddWritePermRequest,
     AddWritePermResponse,
     ClusterInfoRequest,
+    ClusterInfoResponse,
     NamesrvConfigRequest,
     WipeWritePermRequest,
     WipeWritePermResponse,
@@ -68,6 +69,11 @@ class BrokerAdmin(AdminCalls):
     async def namesrv_cluster_info(self, namesrv_addr: str) -> ClusterInfo:
         """Returns all clusters and their brokers as one name server knows them."""
         return ClusterInfo.decode((await self._ask(namesrv_addr, ClusterInfoRequest())).body)
+
+    async def namesrv_release(self, namesrv_addr: str) -> str | None:
+        """Returns a name server's release of PocketMQ; None if it tells none, as Apache's."""
+        answer = await self._ask(namesrv_addr, ClusterInfoRequest())
+        return answer.read(ClusterInfoResponse).pocketmq_version
 
     async def namesrv_config(self, namesrv_addr: str) -> dict[str, str]:
         """Returns the settings of a name server."""

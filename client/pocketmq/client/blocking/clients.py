@@ -321,6 +321,10 @@ class Admin(Blocking[admin.Admin]):
         """Returns all clusters and their brokers as one name server knows them."""
         return self._run(self._twin.namesrv_cluster_info(namesrv_addr))
 
+    def namesrv_release(self, namesrv_addr: str) -> str | None:
+        """Returns a name server's release of PocketMQ; None if it tells none, as Apache's."""
+        return self._run(self._twin.namesrv_release(namesrv_addr))
+
     def namesrv_config(self, namesrv_addr: str) -> dict[str, str]:
         """Returns the settings of a name server."""
         return self._run(self._twin.namesrv_config(namesrv_addr))

@@ -112,8 +112,8 @@ async def check_damage(state: ClusterState) -> list[Finding]:
 
 
 async def check_versions(state: ClusterState) -> list[Finding]:
-    """Finds brokers of one cluster that are of different versions, or releases of PocketMQ."""
-    found = []
+    """Finds servers that are of different versions, or releases of PocketMQ."""
+    found = _name_servers_that_differ(state)
     for cluster in sorted({broker.cluster for broker in state.brokers}):
         versions: dict[str, list[str]] = {}
         for broker in state.brokers:
@@ -133,6 +133,27 @@ async def check_versions(state: ClusterState) -> list[Finding]:
                 )
             )
     return found
+
+
+def _name_servers_that_differ(state: ClusterState) -> list[Finding]:
+    answering = [server for server in state.name_servers if not server.error]
+    releases = {server.release for server in answering}
+    if len(releases) < 2:
+        return []
+    texts = [
+        f"{server.address}: "
+        + (f"PocketMQ {server.release}" if server.release else "it does not tell its release")
+        for server in answering
+    ]
+    return [
+        Finding(
+            VERSIONS,
+            Severity.NOTE,
+            "name servers",
+            f"they are of different versions ({'; '.join(texts)})",
+            "fine while they are upgraded one after the other, before the brokers",
+        )
+    ]
 
 
 def _version(broker: BrokerState) -> str:

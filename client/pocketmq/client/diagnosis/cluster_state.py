@@ -12,7 +12,7 @@ from pocketmq.protocol.bodies.routes import ClusterInfo
 from pocketmq.protocol.bodies.topics import KVTable, TopicConfig, TopicConfigTable
 from pocketmq.protocol.errors import OperatingError, PeerError
 from pocketmq.protocol.names.names import BUILT_IN_GROUPS, is_system_topic
-from pocketmq.protocol.requests.nameserver import ClusterInfoRequest
+from pocketmq.protocol.requests.nameserver import ClusterInfoRequest, ClusterInfoResponse
 from pocketmq.protocol.requests.topics import (
     AllGroupConfigRequest,
     AllTopicConfigRequest,
@@ -35,10 +35,15 @@ _AGE = re.compile(r"\[ ([\d,.]+) days, (\d+) hours, (\d+) minutes, (\d+) seconds
 
 @dataclass(frozen=True)
 class NamesrvState:
-    """The answer of a name server, or the reason why there is none."""
+    """The answer of a name server, or the reason why there is none.
+
+    Attributes:
+        release: of PocketMQ; None if it tells none, as Apache's and those before 0.2.0.
+    """
 
     address: str
     info: ClusterInfo | None = None
+    release: str | None = None
     error: str = ""
 
 
@@ -143,7 +148,8 @@ async def look_at(pool: ConnectionPool, namesrvs: Sequence[str], clock: Clock) -
 async def _look_at_namesrv(pool: ConnectionPool, address: str) -> NamesrvState:
     try:
         answer = await pool.ask(address, ClusterInfoRequest(), ASK_TIMEOUT_MS)
-        return NamesrvState(address, ClusterInfo.decode(answer.body))
+        release = answer.read(ClusterInfoResponse).pocketmq_version
+        return NamesrvState(address, ClusterInfo.decode(answer.body), release)
     except (OperatingError, PeerError) as e:
         return NamesrvState(address, error=str(e))
 

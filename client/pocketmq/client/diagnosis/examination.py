@@ -84,6 +84,7 @@ class Report(msgspec.Struct, rename="camel"):
 
     Attributes:
         namesrv: the name servers that were asked.
+        namesrv_releases: their releases of PocketMQ by address; None for one that tells none.
         origin: the option or setting that named them.
         healthy: all findings are notes.
         can_check: a name server answered.
@@ -93,6 +94,7 @@ class Report(msgspec.Struct, rename="camel"):
     """
 
     namesrv: list[str]
+    namesrv_releases: dict[str, str | None]
     origin: str
     healthy: bool
     can_check: bool
@@ -142,6 +144,7 @@ async def examine(
     order = list(Severity)
     return Report(
         namesrv=list(namesrvs),
+        namesrv_releases={server.address: server.release for server in state.name_servers},
         origin=origin,
         healthy=all(finding.severity is Severity.NOTE for finding in findings),
         can_check=any(not server.error for server in state.name_servers),

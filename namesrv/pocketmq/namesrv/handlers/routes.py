@@ -13,10 +13,12 @@ from pocketmq.protocol.names.advertise import caller_address
 from pocketmq.protocol.requests.nameserver import (
     BrokerMemberGroupRequest,
     ClusterInfoRequest,
+    ClusterInfoResponse,
     RouteRequest,
     SystemTopicListRequest,
 )
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock
 from pocketmq.transport.connection import Connection, Handler
 
@@ -74,7 +76,8 @@ class RouteHandlers:
     def cluster_info(self, request: Command, connection: Connection) -> Command:
         """106: answers with all clusters and brokers."""
         info = self._answers.cluster_info(caller_address(connection.remote_host))
-        return Command(ResponseCode.SUCCESS, body=info.encode())
+        header = ClusterInfoResponse(pocketmq_version=VERSION)
+        return Command(ResponseCode.SUCCESS, header=header, body=info.encode())
 
     def member_group(self, request: Command, connection: Connection) -> Command:
         """901: answers with the addresses of one broker name."""

@@ -109,6 +109,12 @@ class ClusterInfoRequest(RequestHeader, kw_only=True):
     code: ClassVar[RequestCode] = RequestCode.GET_BROKER_CLUSTER_INFO
 
 
+class ClusterInfoResponse(Header, kw_only=True):
+    """Tells the name server's release of PocketMQ; those of RocketMQ have no such field."""
+
+    pocketmq_version: str | None = None
+
+
 class TopicListRequest(RequestHeader, kw_only=True):
     """Asks for all topics that the name server knows."""
 

@@ -175,6 +175,7 @@ class NameServer(ResponseBody):
 
     Attributes:
         problem: why it does not answer; null if it does.
+        release: its release of PocketMQ; null if it tells none, as Apache's.
         brokers: the brokers that it knows, as ``name:id``.
         missing: those that only other name servers know.
         settings: values by name; null if the caller may not see them.
@@ -182,6 +183,7 @@ class NameServer(ResponseBody):
 
     address: str
     problem: str | None = None
+    release: str | None = None
     brokers: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     settings: dict[str, str] | None = None

@@ -225,6 +225,7 @@ async def _name_server(admin: Admin, address: str) -> NameServer:
     server = NameServer(address=address)
     try:
         info = await admin.namesrv_cluster_info(address)
+        server.release = await admin.namesrv_release(address)
     except NoPermissionError:
         raise
     except PocketMQError as e:
