@@ -30,11 +30,13 @@ from pocketmq.spark import (
     IngestOptions,
     JobError,
     OptionError,
+    ReplayOptions,
     decoded,
     encoded,
     export,
     ingest,
     reading_schema,
+    replay,
     writing_schema,
 )
 
@@ -138,6 +140,48 @@ def test_files_become_bodies_by_a_schema_and_bodies_columns(
 
 
 @pytest.mark.whole_spark
+@pytest.mark.parametrize(
+    ("topic", "schema", "value"),
+    [("Replayed", NEWER, None), ("ReplayedText", '{"type": "string"}', "channel")],
+)
+def test_a_replay_refuses_an_export_by_a_schema(
+    spark: Any, spark_namesrv: str, registry: Registry, tmp_path: Path,
+    topic: str, schema: str, value: str | None,
+) -> None:  # fmt: skip
+    there: dict[str, Any] = {"namesrv": spark_namesrv, "schema_registry": registry.url}
+    subject, again, target = f"{topic}-value", f"{topic}Again", str(tmp_path / "out")
+    source = file(tmp_path / "orders.csv", "id,channel\n1,web\n2,shop\n")
+    by = file(tmp_path / "order.avsc", schema)
+    loading = IngestOptions(source, topic, key="id", value=value, schema=by, **there)
+    assert ingest(loading, spark).rows == 2
+    export(ExportOptions(topic, target, subject=subject, **there), spark)
+
+    def replayed(source: str, **changes: Any) -> int:
+        options = ReplayOptions(
+            source, topic=again, namesrv=spark_namesrv, checkpoint=str(tmp_path / "checkpoint"),
+            **changes,
+        )  # fmt: skip
+        return replay(options, spark).rows
+
+    told = rf"exported by a schema \({subject}\).*pocketmq ingest.*--set 'value="
+    with pytest.raises(OptionError, match=told):
+        replayed(target)
+    with pytest.raises(OptionError, match=told):
+        replayed(target, dry_run=True)
+    # What the error names helps.
+    encoding = IngestOptions(
+        target, again, format="parquet", value="value", key="keys", subject=subject, **there
+    )
+    assert ingest(encoding, spark).rows == 2
+    bodies = sorted(row["value"] for row in read_rows(spark_namesrv, topic))
+    assert sorted(row["value"] for row in read_rows(spark_namesrv, again)) == bodies
+    assert replayed(target, columns={"value": "'edited'"}) == 2
+    if value is None:  # a part of an export has no ledger that tells the schema
+        part = next(Path(target).rglob("*.parquet")).parent
+        with pytest.raises(OptionError, match=r"by a schema: .*value is a struct<id:bigint"):
+            replayed(str(part))
+
+
 def test_bodies_of_several_schemas_are_one_column(
     spark: Any, spark_namesrv: str, registry: Registry, tmp_path: Path
 ) -> None:

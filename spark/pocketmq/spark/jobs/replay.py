@@ -170,7 +170,13 @@ def replay(options: ReplayOptions, spark: SparkSession | None = None) -> ReplayR
     registers = not options.dry_run
     with job_session("pocketmq replay", options.cores, spark, registers=registers) as session:
         source = (
-            open_files(session, options.source, options.since_ms, options.until_ms)
+            open_files(
+                session,
+                options.source,
+                options.since_ms,
+                options.until_ms,
+                needs_bodies="value" not in options.columns,
+            )
             if found is None
             else TopicSource(session, found)
         )

@@ -23,6 +23,9 @@ _PREFIX, _SUFFIX = "state-", ".json"
 FOLDER = "_pocketmq"
 """In the directory of a job, hidden from Spark's readers: the ledger, and unfinished slices."""
 
+SCHEMA_SETTING = "schema"
+"""The setting of an export whose bodies were decoded: by which schema."""
+
 
 class OpenSlice(msgspec.Struct, rename="camel", kw_only=True):
     """A slice that was begun and not finished.
@@ -113,15 +116,9 @@ class LedgerFile:
             OptionError: it is that of another job, or of other settings.
             JobError: it cannot be read.
         """
-        numbers = self._numbers()
-        if not numbers:
+        ledger = self._last()
+        if ledger is None:
             return None
-        self._number = numbers[-1]
-        name = self._name(self._number)
-        try:
-            ledger = msgspec.json.decode(self._directory.read(name), type=Ledger)
-        except msgspec.DecodeError as e:
-            raise JobError(f"reading {self._directory.uri(name)}", str(e)) from e
         if ledger.version != VERSION:
             raise OptionError(
                 f"{self._directory.uri(FOLDER)} was written by another version of this job "
@@ -131,6 +128,26 @@ class LedgerFile:
             raise OptionError(f"{self._directory} belongs to the job {ledger.job}, not to {job}")
         self._compare(ledger.settings, settings)
         return ledger
+
+    def settings(self) -> dict[str, str]:
+        """Returns the settings of whichever job the ledger is of; none without a ledger.
+
+        Raises:
+            JobError: it cannot be read.
+        """
+        ledger = self._last()
+        return {} if ledger is None else ledger.settings
+
+    def _last(self) -> Ledger | None:
+        numbers = self._numbers()
+        if not numbers:
+            return None
+        self._number = numbers[-1]
+        name = self._name(self._number)
+        try:
+            return msgspec.json.decode(self._directory.read(name), type=Ledger)
+        except msgspec.DecodeError as e:
+            raise JobError(f"reading {self._directory.uri(name)}", str(e)) from e
 
     def save(self, ledger: Ledger) -> None:
         """Writes a new state of the ledger.

@@ -23,7 +23,7 @@ from pocketmq.spark.jobs.columns import as_body
 from pocketmq.spark.jobs.failures import job
 from pocketmq.spark.jobs.files.directory import Directory
 from pocketmq.spark.jobs.files.files import FORMATS
-from pocketmq.spark.jobs.files.ledger import FOLDER, Ledger, LedgerFile, OpenSlice
+from pocketmq.spark.jobs.files.ledger import FOLDER, SCHEMA_SETTING, Ledger, LedgerFile, OpenSlice
 from pocketmq.spark.jobs.landing.selection import (
     QueueEnds,
     Selection,
@@ -226,7 +226,11 @@ class LandingRun:
             "format": options.format,
             "timezone": options.timezone,
             "valueAsText": str(_has_text(options)).lower(),
-            **({"schema": options.schema or options.subject or ""} if options.has_schema else {}),
+            **(
+                {SCHEMA_SETTING: options.schema or options.subject or ""}
+                if options.has_schema
+                else {}
+            ),
             **{f"option {k}": v for k, v in sorted(options.reader_options.items())},
         }
 

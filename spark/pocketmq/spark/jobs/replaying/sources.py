@@ -15,6 +15,7 @@ from pocketmq.runtime.process import run
 from pocketmq.spark.errors import JobError, OptionError
 from pocketmq.spark.jobs.failures import job
 from pocketmq.spark.jobs.files.directory import Directory
+from pocketmq.spark.jobs.files.ledger import SCHEMA_SETTING, LedgerFile
 from pocketmq.spark.jobs.landing import selection
 from pocketmq.spark.jobs.landing.selection import QueueEnds, TopicBounds
 from pocketmq.spark.jobs.messages import messages_of, read_settings
@@ -190,21 +191,35 @@ def is_directory(source: str) -> bool:
 
 
 def open_files(
-    spark: SparkSession, source: str, since_ms: int | None, until_ms: int | None
+    spark: SparkSession,
+    source: str,
+    since_ms: int | None,
+    until_ms: int | None,
+    *,
+    needs_bodies: bool = True,
 ) -> FileSource:
     """Opens the files of an export, and finds out what there is to be replayed.
 
+    Args:
+        spark: the session.
+        source: the directory.
+        since_ms, until_ms: see `ReplayOptions`.
+        needs_bodies: whether the bodies are those of the files.
+
     Raises:
-        OptionError: the directory is none of an export.
+        OptionError: the directory is none of an export, or has no bodies.
         JobError: there are no messages, or the files cannot be read.
     """
     from pyspark.sql import functions as sf
 
-    if not Directory(spark, source).exists():
+    directory = Directory(spark, source)
+    if not directory.exists():
         raise OptionError(f"there is no directory {source}")
     with job(f"reading {source}"):
         rows = spark.read.parquet(source)
         check_columns(rows.columns, source)
+        if needs_bodies:
+            _check_bodies(directory, source, rows.schema["value"].dataType.simpleString())
         stored = sf.unix_millis("storeTimestamp")
         if since_ms is not None:
             rows = rows.where(stored >= since_ms)
@@ -219,3 +234,23 @@ def open_files(
     if not ranges:
         raise _nothing(source)
     return FileSource(rows, ranges)
+
+
+def _check_bodies(directory: Directory, source: str, kind: str) -> None:
+    """Checks that an export has bodies as they were sent.
+
+    A part of an export has no ledger, and a schema may be one of text: hence two ways to know.
+
+    Raises:
+        OptionError: they were decoded by a schema.
+    """
+    schema = LedgerFile(directory).settings().get(SCHEMA_SETTING)
+    if schema is None and kind in ("binary", "string"):
+        return
+    how = f"a schema ({schema})" if schema else "a schema"
+    raise OptionError(
+        f"{source} was exported by {how}: its values are decoded (value is a {kind}), and a replay "
+        f"sends bodies as they were. Export once more without a schema and replay that; or encode "
+        f"the values again, with `pocketmq ingest {source} --format parquet --value value --schema "
+        f"…`; or say what the bodies are to be, as with --set 'value=to_json(value)'"
+    )
