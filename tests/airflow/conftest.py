@@ -52,3 +52,12 @@ async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AsyncCluster
         connection = {"conn_type": "pocketmq", "host": host, "port": int(port)}
         monkeypatch.setenv("AIRFLOW_CONN_POCKETMQ_DEFAULT", json.dumps(connection))
         yield cluster
+
+
+@pytest.fixture
+def done(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file where tasks note what they got."""
+    file = tmp_path / "done"
+    file.touch()
+    monkeypatch.setenv("DONE", str(file))
+    return file

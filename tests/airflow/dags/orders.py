@@ -1,4 +1,4 @@
-"""A DAG whose task waits for an order, and one that runs whenever an order is cancelled.
+"""DAGs whose tasks wait for orders, and one that runs whenever an order is cancelled.
 
 What they get goes into the file that the variable ``DONE`` of the environment names.
 """
@@ -31,6 +31,20 @@ with DAG("billing", schedule=None, start_date=BEGINNING):
         note(f"paid {order['body']}")
 
     pay(MessageSensor(task_id="order", topic="Orders", group="billing", expression="new").output)
+
+with DAG("shipping", schedule=None, start_date=BEGINNING):
+
+    @task  # type: ignore[untyped-decorator]
+    def ship(order: dict[str, Any]) -> None:
+        """Notes the order that the sensor got."""
+        note(f"shipped {order['body']}")
+
+    ship(
+        MessageSensor(
+            task_id="order", topic="Orders", group="shipping", expression="paid",
+            invisible_ms=10_000,
+        ).output
+    )  # fmt: skip
 
 cancelled = Asset(
     "cancelled_orders",
