@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Hashable
 from contextlib import aclosing
 from functools import partial
@@ -17,6 +18,11 @@ from pocketmq.protocol.messages.message_json import message_document
 
 if TYPE_CHECKING:
     from pocketmq.airflow.stream import MessageStream
+    from pocketmq.protocol.messages.message import ReceivedMessage
+
+
+TELLS_WHAT_IS_KEPT = hasattr(BaseEventTrigger, "create_shared_stream_producer")
+"""Whether triggers learn when their events are in Airflow's database: since Airflow 3.3."""
 
 
 class MessageTrigger(BaseEventTrigger):
@@ -38,7 +44,6 @@ class MessageTrigger(BaseEventTrigger):
     """
 
     supports_triggerer_queue = True
-    fires_once = False
 
     def __init__(
         self,
@@ -73,14 +78,11 @@ class MessageTrigger(BaseEventTrigger):
         Raises:
             ConfigError, IllegalNameError: the connection or an argument does not fit.
         """
-        arguments = {**self._arguments, "held_max": 1} if self.fires_once else self._arguments
-        self._source = source = await _new_source(arguments)
+        self._source = source = await _new_source(self._arguments)
         async with source, aclosing(source.messages()) as messages:
             async for message in messages:
                 yield TriggerEvent(message_document(message))
                 source.acknowledge(message)
-                if self.fires_once:
-                    break
 
     async def cleanup(self) -> None:
         """Gives back what is not acknowledged."""
@@ -93,10 +95,9 @@ class MessageTrigger(BaseEventTrigger):
     def shared_stream_key(self) -> Hashable | None:
         """Returns what triggers have in common that share their messages: all arguments.
 
-        None for triggers that run by themselves: two tasks that wait get two messages, and Airflow
-        before 3.3 has no acknowledgements.
+        None for triggers that run by themselves: Airflow before 3.3 has no acknowledgements.
         """
-        if self.fires_once or not hasattr(BaseEventTrigger, "create_shared_stream_producer"):
+        if not TELLS_WHAT_IS_KEPT:
             return None
         return tuple(sorted(self._arguments.items(), key=lambda item: item[0]))
 
@@ -118,13 +119,41 @@ class MessageTrigger(BaseEventTrigger):
 class AwaitMessageTrigger(MessageTrigger):
     """Fires for one message, and is done; for a task that waits.
 
-    The message is acknowledged when the triggerer has taken the event.
+    Since Airflow 3.3 the message is acknowledged when the event is in Airflow's database: the
+    triggerer ends a trigger whose task waits no longer, and calls `on_kill`. With Airflow before it
+    is acknowledged when the triggerer has taken the event.
 
     Args:
         As of `MessageTrigger`.
     """
 
-    fires_once = True
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._fired: ReceivedMessage | None = None
+
+    def shared_stream_key(self) -> Hashable | None:
+        """Returns None: two tasks that wait get two messages."""
+        return None
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Fires, and waits until the triggerer ends it; `cleanup` closes what is open.
+
+        Raises:
+            ConfigError, IllegalNameError: the connection or an argument does not fit.
+        """
+        self._source = source = await _new_source({**self._arguments, "held_max": 1})
+        await source.start()
+        async with aclosing(source.messages()) as messages:
+            message = self._fired = await anext(messages)
+            yield TriggerEvent(message_document(message))
+            if TELLS_WHAT_IS_KEPT:
+                await asyncio.Event().wait()
+            source.acknowledge(message)
+
+    async def on_kill(self) -> None:
+        """Acknowledges the message: its task waits no longer."""
+        if self._source is not None and self._fired is not None:
+            self._source.acknowledge(self._fired)
 
 
 async def _new_source(arguments: dict[str, Any]) -> MessageSource:
