@@ -26,7 +26,7 @@ SIZE_PER_READ_MAX = 1024 * 1024
 LOOKS_MAX = 5000
 """Open half messages that a scrape looks at one by one; of more, as many stand for all of them."""
 
-HALVES_PER_SLICE = 500
+HALVES_PER_SLICE = 100
 
 _READ_WORK = 5
 
