@@ -22,6 +22,9 @@ def is_offset(queue_id: int, offset: int) -> bool:
     return 0 <= queue_id < QUEUE_NUMS_MAX and 0 <= offset <= OFFSET_MAX
 
 
+_NONE: dict[int, int] = {}
+
+
 class ConsumerOffsets:
     """Committed offsets: in memory, and saved together every few seconds and at the stop.
 
@@ -56,6 +59,14 @@ class ConsumerOffsets:
     def __iter__(self) -> Iterator[tuple[str, str, dict[int, int]]]:
         """(group, topic, offset by queue) of every group and topic."""
         return ((group, topic, queues) for (group, topic), queues in self._offsets.items())
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """(group, topic) of all that have offsets now."""
+        return list(self._offsets)
+
+    def of_pair(self, pair: tuple[str, str]) -> dict[int, int]:
+        """Returns the offsets of a (group, topic), by queue; not to be changed."""
+        return self._offsets.get(pair, _NONE)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Commits a group's offset in a queue; False if a reset makes it void, see `resets`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from pocketmq.broker.metrics import families as f
@@ -26,7 +27,7 @@ LOGS_PER_SLICE = 500
 """Logs that are gone over between two turns of the loop."""
 
 TURNS = 16
-"""A scrape looks for the oldest message in a sixteenth of the logs, the first one in all."""
+"""A scrape looks for the oldest message in a sixteenth of the topics, the first one in all."""
 
 
 class Served(NamedTuple):
@@ -146,11 +147,14 @@ class BrokerFigures:
         for grown in portions(store.committer.unsynced, LOGS_PER_SLICE):
             unflushed += sum(q.written_position - q.synced_position for q in grown)
             yield LOGS_PER_SLICE
-        rows = list(store.logs.table)
+        topics = store.logs.table.topics()
         turns = [self._turn % TURNS] if self._oldest_of_turns else range(TURNS)
         for turn in turns:
             oldest: tuple[int, str, int] | None = None
-            for known in portions(rows[turn::TURNS], LOGS_PER_SLICE):
+            rows = chain.from_iterable(
+                list(store.logs.table.of_topic(topic).values()) for topic in topics[turn::TURNS]
+            )
+            while known := list(islice(rows, LOGS_PER_SLICE)):
                 times = [(_oldest_ms(store.logs, row), row.topic, row.queue_id) for row in known]
                 oldest = min([*([oldest] if oldest else []), *(t for t in times if t[0] > 0)],
                              default=None)  # fmt: skip

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pocketmq.broker.parts import BrokerParts
 from pocketmq.broker.store.disk.errors import StoreError
 from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.retention import Retention
 
 LOOKS_MAX = 500
 """Messages that one scrape looks at for their age; it remembers those of the scrapes before."""
@@ -37,31 +38,16 @@ WORK_MAX = 250
 """Work that is done before others may have their turn."""
 
 
-class Lag(NamedTuple):
-    """How far a group is behind in a topic.
+Lag = tuple[int, int, int, int, int, str, str]
+"""How far a group is behind in a topic: messages that are not acknowledged, those of them that it
+was not given yet, and that it was given; the ages in ms of the oldest of all, and of those that it
+was not given, 0 without any; the group, and the topic.
 
-    Attributes:
-        lag: messages that are not acknowledged.
-        ready: those of them that the group was not given yet.
-        in_flight: those that it was given.
-        lag_ms, queueing_ms: age of the oldest message of `lag`, and of `ready`; 0 without any.
-        group, topic: whose.
-    """
+Plain tuples of numbers and names are nothing to the garbage collection, and there may be many.
+"""
 
-    lag: int
-    ready: int
-    in_flight: int
-    lag_ms: int
-    queueing_ms: int
-    group: str
-    topic: str
-
-
-class _QueueLag(NamedTuple):
-    lag: int
-    committed: int
-    given: int
-    queue_id: int
+_QueueLag = tuple[int, int, int, int]
+"""A queue's lag, the offsets that the group has committed and was given, and the queue's id."""
 
 
 class _Look(NamedTuple):
@@ -109,6 +95,8 @@ class Lags:
         self._ends: dict[str, _Ends] = {}
         self._looks: dict[tuple[str, str], dict[int, _Look]] = {}
         self._looks_before: dict[tuple[str, str], dict[int, _Look]] = {}
+        self._removed: tuple[Retention, int] | None = None
+        self._may_begin_later = False
 
     def compute(self, parts: BrokerParts) -> Iterator[int]:
         """Fills `rows`; yields the work it has done, see `Exposition.write`.
@@ -120,6 +108,8 @@ class Lags:
         self._scrape += 1
         self._looks_left = LOOKS_MAX
         self._looks_before, self._looks = self._looks, {}
+        removed = (parts.retention, parts.retention.removed_count)
+        self._may_begin_later, self._removed = removed != self._removed, removed
         self.rows = rows = []
         topics, logs = parts.data.topics, self._store.logs
         of_topic, traffic = logs.table.of_topic, self._store.counters.topics
@@ -128,7 +118,8 @@ class Lags:
             before = {}  # readers see what is stored only when others have it
         seen: dict[str, _Ends] = {}
         work = 0
-        for group, topic, offsets in list(parts.data.offsets):
+        for pair in parts.data.offsets.pairs():
+            group, topic = pair
             found = seen.get(topic)
             if found is None:
                 if topic not in topics:
@@ -148,8 +139,9 @@ class Lags:
                     work += len(found.ends)
                 seen[topic] = found
             work += WORK_OF_A_GROUP
+            offsets = parts.data.offsets.of_pair(pair)
             if offsets == found.ends:  # most groups lack nothing
-                rows.append(Lag(0, 0, 0, 0, 0, group, topic))
+                rows.append((0, 0, 0, 0, 0, group, topic))
             else:
                 yield from self._behind(group, topic, offsets, found.ends)
             if work >= WORK_MAX:
@@ -177,9 +169,11 @@ class Lags:
                     in_flight += popped.in_flight.count
                 else:
                     pull = progress.get(queue_id)
-                    given = min(max(committed, 0 if pull is None else pull.offset), end)
+                    given = committed
+                    if pull is not None and pull.offset > committed:
+                        given = min(pull.offset, end)
                     in_flight += given - committed
-                queues.append(_QueueLag(end - committed, committed, given, queue_id))
+                queues.append((end - committed, committed, given, queue_id))
             work += WORK_OF_A_LAG
             if work >= WORK_MAX:
                 yield work
@@ -191,42 +185,59 @@ class Lags:
     def _row(self, group: str, topic: str, queues: list[_QueueLag], in_flight: int) -> Lag:
         """Sums up the queues, and looks at the oldest messages of those that lack the most."""
         now_ms = self._parts.clock.now_ms()
-        queues.sort(reverse=True)
-        self._openings_left = OPENINGS_OF_PAIR_MAX
+        if len(queues) > LOOKS_OF_PAIR_MAX:
+            queues.sort(reverse=True)
+        looks = self._looks_at(group, topic, queues[:LOOKS_OF_PAIR_MAX])
         ready = lag = 0
         oldest_ms = oldest_ready_ms = now_ms
+        for queue_lag, committed, given, queue_id in queues:
+            first, first_ready = committed, given
+            look = looks.get(queue_id)
+            if look is not None:
+                _, _, low, stored_ms, stored_ready_ms = look
+                first, first_ready = max(committed, low), max(given, low)
+                if stored_ms is not None and stored_ms < oldest_ms:
+                    oldest_ms = stored_ms
+                if stored_ready_ms is not None and stored_ready_ms < oldest_ready_ms:
+                    oldest_ready_ms = stored_ready_ms
+            end = committed + queue_lag
+            lag += end - first
+            ready += max(end - first_ready, 0)
+        return lag, ready, in_flight, now_ms - oldest_ms, now_ms - oldest_ready_ms, group, topic
+
+    def _looks_at(self, group: str, topic: str, queues: Sequence[_QueueLag]) -> Mapping[int, _Look]:
+        """Looks at queues' oldest messages, unless the scrape before has; some have to wait."""
         before = self._looks_before.get((group, topic), {})
         looks = self._looks[group, topic] = {}
-        for number, queue in enumerate(queues):
-            given, expired = queue.given, 0
-            look = None
-            if number < LOOKS_OF_PAIR_MAX:
-                look = self._look(topic, queue, before.get(queue.queue_id))
+        wanted: list[_QueueLag] = []
+        for queue in queues:
+            _, committed, given, queue_id = queue
+            look = before.get(queue_id)
+            if (
+                look is None
+                or look[:2] != (committed, given)
+                or (self._may_begin_later and self._begins_later(topic, queue_id, look))
+            ):
+                wanted.append(queue)
+            else:
+                looks[queue_id] = look
+        self._openings_left = OPENINGS_OF_PAIR_MAX
+        for queue in sorted(wanted, reverse=True):
+            if self._looks_left <= 0:
+                break
+            look = self._look(topic, queue)
             if look is not None:
-                looks[queue.queue_id] = look
-                expired = max(look.min_offset - queue.committed, 0)
-                given = max(given, look.min_offset)
-                oldest_ms = min(oldest_ms, look.oldest_ms or now_ms)
-                oldest_ready_ms = min(oldest_ready_ms, look.oldest_ready_ms or now_ms)
-            lag += queue.lag - expired
-            ready += max(queue.committed + queue.lag - given, 0)
-        return Lag(
-            lag, ready, in_flight, now_ms - oldest_ms, now_ms - oldest_ready_ms, group, topic
-        )
+                looks[queue[3]] = look
+        return looks
 
-    def _look(self, topic: str, queue: _QueueLag, before: _Look | None) -> _Look | None:
-        """Looks at a queue's oldest messages, unless a scrape before has; None for not now."""
-        committed, given, queue_id = queue.committed, queue.given, queue.queue_id
+    def _begins_later(self, topic: str, queue_id: int, look: _Look) -> bool:
         queue_log = self._store.logs.peek(topic, queue_id)
-        if (
-            before is not None
-            and before.committed == committed
-            and before.given == given
-            and (queue_log is None or queue_log.min_offset == before.min_offset)
-        ):
-            return before
-        if self._looks_left <= 0:
-            return None
+        return queue_log is not None and queue_log.min_offset != look.min_offset
+
+    def _look(self, topic: str, queue: _QueueLag) -> _Look | None:
+        """Looks at a queue's oldest messages; None for not now."""
+        _, committed, given, queue_id = queue
+        queue_log = self._store.logs.peek(topic, queue_id)
         if queue_log is not None:
             self._looks_left -= 1
         elif not self._openings_left:

@@ -44,6 +44,9 @@ class Retention:
         still_needs: whether the oldest segment of a log must stay, however old or large it is.
         kept: the topics that say themselves what is kept of them, by name; the same mapping again
             while nothing has changed.
+
+    Attributes:
+        removed_count: how many segments were removed.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Retention:
         self._looked_before = Limits(0, 0)
         self._kept_now = kept
         self._kept = _NONE_KEPT
+        self.removed_count = 0
         self._running = asyncio.Lock()
 
     async def run(self) -> int:
@@ -214,6 +218,7 @@ class Retention:
     async def _drop(self, queue_log: QueueLog, reason: str) -> None:
         """Removes a segment, and returns when its space is free: the disk is judged by it."""
         size = queue_log.drop_oldest_segment()
+        self.removed_count += 1
         self._logs.dropped.notify(queue_log)
         log.info(
             "%s queue %d: removed %d bytes of records, it begins at offset %d now: %s",
