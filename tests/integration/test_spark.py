@@ -124,6 +124,11 @@ def test_what_was_read_can_be_written_to_another_topic(spark: Any, spark_namesrv
     assert not origin & {r.msgId for r in found}
 
 
+def test_the_jvm_collects_garbage_while_the_job_rests(spark: Any) -> None:
+    beans = spark._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
+    assert {bean.getName() for bean in beans} == {"PS Scavenge", "PS MarkSweep"}
+
+
 def test_offsets_and_tasks_of_a_read(spark: Any, spark_namesrv: str) -> None:
     rows = spark.range(400).selectExpr(
         "cast(id as string) value", "0 queueId", "'broker-a' brokerName"
