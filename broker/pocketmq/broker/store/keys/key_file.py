@@ -112,7 +112,7 @@ class KeyFile:
     def _end(self) -> int:
         return self.runs[-1].end if self.runs else HEADER_SIZE
 
-    def append(self, items: list[int], end_offset: int, fingerprint: int) -> None:
+    def append(self, items: Iterable[int], end_offset: int, fingerprint: int) -> None:
         """Adds a run that goes on where the last one ends.
 
         Args:
@@ -126,9 +126,8 @@ class KeyFile:
         segment = self.segment
         if not self.runs:
             self._files.create(self._path, segment.header(KEYS_MAGIC))
-        items.sort()
         writer = RunWriter(self._files, self._path, self._end)
-        writer.add(items)
+        writer.add(_sorted(array("Q", items)))
         self.runs.append(writer.finish(segment, self.end_offset, end_offset, fingerprint))
 
     def drop_last(self) -> None:
@@ -198,11 +197,11 @@ class RunWriter:
     def __init__(self, files: Files, path: Path, at: int) -> None:
         self._files, self._path, self._at = files, path, at
         self._count = 0
-        self._rest: list[int] = []
+        self._rest = array("Q")
         self._firsts = array("Q")
         self._checksums = array("I")
 
-    def add(self, items: list[int]) -> None:
+    def add(self, items: array[int]) -> None:
         """Writes the next items.
 
         Raises:
@@ -213,10 +212,10 @@ class RunWriter:
         self._rest = items[whole:]
         self._write(items[:whole])
 
-    def _write(self, items: list[int]) -> None:
+    def _write(self, items: array[int]) -> None:
         if not items:
             return
-        data = _encoded(array("Q", items))
+        data = _encoded(items)
         block_size = BLOCK_ITEMS * ITEM_SIZE
         for start in range(0, len(data), block_size):
             self._firsts.append(items[start // ITEM_SIZE])
@@ -270,6 +269,15 @@ def read_key_file(files: Files, segment: Segment) -> KeyFile:
             return key_file
         key_file.runs.append(run)
         at, offset = run.end, run.end_offset
+
+
+def _sorted(items: array[int]) -> array[int]:
+    """Sorts items, in a tenth of the time once a bulk request has brought numpy in."""
+    if "numpy" not in sys.modules:
+        return array("Q", sorted(items))
+    import numpy as np
+
+    return array("Q", np.sort(np.frombuffer(items, np.uint64)).tobytes())
 
 
 def _encoded(numbers: array[int]) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from array import array
 from collections import OrderedDict
 
 from isal.isal_zlib import crc32
@@ -34,8 +35,9 @@ RUN_ITEMS_MAX = 8192
 """A run of records with many keys ends here, so that sorting it takes no longer than others."""
 
 SLICE_RECORDS = 256
+SLICE_RECORDS_TOGETHER = 1024
 SLICE_SIZE = 256 * 1024
-"""What is indexed between two turns of the loop."""
+"""What is indexed between two turns of the loop; more if records are looked at together."""
 
 TOGETHER_MIN = 64
 """So many records are looked at together rather than one by one, if that can be done."""
@@ -193,14 +195,15 @@ class KeyIndex:
     async def _add_run(self, queue_log: QueueLog, key_file: KeyFile, end_offset: int) -> None:
         segment, first = key_file.segment, key_file.end_offset
         offset, size, record = first, 0, b""
-        items: list[int] = []
+        items = array("Q")
+        slice_records = SLICE_RECORDS_TOGETHER if _is_together() else SLICE_RECORDS
         while (
             offset < min(end_offset, first + RUN_RECORDS)
             and size < RUN_SIZE
             and len(items) < RUN_ITEMS_MAX
         ):
             started = self._clock.monotonic()
-            count = min(SLICE_RECORDS, end_offset - offset, first + RUN_RECORDS - offset)
+            count = min(slice_records, end_offset - offset, first + RUN_RECORDS - offset)
             data, entries = queue_log.read_with_entries(offset, count, SLICE_SIZE)
             items += _items_of(data, entries, offset - segment.base_offset)
             offset += len(entries) // ENTRY_SIZE
@@ -251,10 +254,15 @@ class KeyIndex:
         await self._clock.sleep((now_s - started) * pauses)
 
 
-def _items_of(data: bytes, entries: bytes, offset: int) -> list[int]:
-    """As `index_items`, for many records together once a bulk request has brought numpy in."""
-    if len(entries) < TOGETHER_MIN * ENTRY_SIZE or "numpy" not in sys.modules:
-        return index_items(data, entries, offset)
+def _is_together() -> bool:
+    """Whether a bulk request has brought numpy in, which looks at many records together."""
+    return "numpy" in sys.modules
+
+
+def _items_of(data: bytes, entries: bytes, offset: int) -> array[int]:
+    """As `index_items`, for many records together if that can be done."""
+    if len(entries) < TOGETHER_MIN * ENTRY_SIZE or not _is_together():
+        return array("Q", index_items(data, entries, offset))
     from pocketmq.broker.store.keys.bulk_keys import bulk_index_items
 
     return bulk_index_items(data, entries, offset)

@@ -4,6 +4,7 @@ searched.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,7 +69,7 @@ def merge_runs(files: Files, key_file: KeyFile, merged: list[SortedRun]) -> Iter
             bound = min(source.items[-1] for source in sources)
             items = [item for source in sources for item in source.take(bound)]
             items.sort()
-            writer.add(items)
+            writer.add(array("Q", items))
             yield
         last = runs[-1]
         merged.append(

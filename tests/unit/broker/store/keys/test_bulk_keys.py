@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pocketmq.broker.store.keys.bulk_keys import bulk_index_items
+from pocketmq.broker.store.keys.bulk_keys import RESTS_SIZE_MAX, bulk_index_items
 from pocketmq.broker.store.keys.message_keys import index_items
 from pocketmq.broker.store.log.segment import ENTRY
 from pocketmq.protocol.flags import TRANSACTION_ROLLBACK
@@ -22,6 +23,12 @@ REST = st.builds(
     st.sampled_from(["", "\x02"]),
 )
 ALIKE = st.builds("UNIQ_KEY\x01{}\x02{}".format, KEY, REST | st.just("WAIT\x01true\x02"))
+SINGLE = st.builds(
+    "UNIQ_KEY\x01{}\x02KEYS\x01{}{}".format,
+    KEY,
+    st.sampled_from(["", "a", "ABC", "BCA", "plumless", "w" * RESTS_SIZE_MAX]),
+    st.sampled_from(["", "\x02", "\x02TAGS\x01red", "\x02WAIT\x01true\x02"]),
+)
 ODD = st.sampled_from(
     ["", "UNIQ_KEY\x01\x02", "UNIQ_KEY\x01long\x02", "UNIQ_KEY\x01AB", "UNIQ_KEY\x01ABC",
      "KEYS\x01a\x02UNIQ_KEY\x01ABC\x02", "UNIQ_KEY\x01A\x02K\x01", "TAGS\x01red\x02"]
@@ -42,7 +49,7 @@ PLAIN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def both(texts: list[str], fields: dict[str, Any]) -> tuple[list[int], list[int]]:
+def both(texts: list[str], fields: dict[str, Any]) -> tuple[array[int], list[int]]:
     records = [encode_record(**PLAIN, properties=text.encode()) for text in texts[:-1]]
     records += [encode_record(**{**PLAIN, **fields}, properties=t.encode()) for t in texts[-1:]]
     entries = b"".join(ENTRY.pack(0, len(record), 0) for record in records)
@@ -51,7 +58,10 @@ def both(texts: list[str], fields: dict[str, Any]) -> tuple[list[int], list[int]
 
 
 @given(
-    st.lists(ALIKE, min_size=1, max_size=9) | st.lists(ALIKE | ODD, min_size=1, max_size=5), FIELDS
+    st.lists(ALIKE, min_size=1, max_size=9)
+    | st.lists(SINGLE, min_size=1, max_size=9)
+    | st.lists(ALIKE | SINGLE | ODD, min_size=1, max_size=5),
+    FIELDS,
 )
 @example(["UNIQ_KEY\x01ABC\x02WAIT\x01true\x02"] * 3, {})
 def test_items_are_those_of_each_record(texts: list[str], fields: dict[str, Any]) -> None:
