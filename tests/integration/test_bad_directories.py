@@ -31,6 +31,7 @@ from pocketmq.broker.store.disk.errors import (
 )
 from pocketmq.broker.store.log.segment import HEADER_SIZE
 from pocketmq.broker.store.mending.check import check_directory
+from pocketmq.broker.store.metadata.metadata import BOOT_STATE
 from pocketmq.protocol.bodies.topics import KVTable
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.messages.ids import parse_offset_msg_id
@@ -77,6 +78,13 @@ def logs(directory: Path, queue_id: int = 0) -> list[Path]:
 def say_unclean(directory: Path) -> None:
     with closing(sqlite3.connect(directory / "meta.db")) as database:
         database.execute("UPDATE state SET value = 'no' WHERE key = 'clean_stop'")
+        database.commit()
+
+
+def say_power_was_lost(directory: Path) -> None:
+    say_unclean(directory)
+    with closing(sqlite3.connect(directory / "meta.db")) as database:
+        database.execute("UPDATE state SET value = '\"another\"' WHERE key = ?", (BOOT_STATE,))
         database.commit()
 
 
@@ -369,7 +377,7 @@ async def test_files_of_another_user_cost_their_queue_only(stage: Stage, directo
 
 async def test_a_full_disk_at_the_start_is_named(stage: Stage, directory: Path) -> None:
     logs(directory)[2].with_suffix(".idx").unlink()
-    say_unclean(directory)
+    say_power_was_lost(directory)
     files = FailingFiles()
     files.fail_after(0, errno.ENOSPC, failures=None)
     with pytest.raises(
@@ -380,3 +388,21 @@ async def test_a_full_disk_at_the_start_is_named(stage: Stage, directory: Path) 
     client = await stage.start()
     assert [m.body for m in await client.everything()] == BODIES
     await client.broker.close()
+
+
+async def test_a_full_disk_after_a_kill_holds_up_one_queue_until_there_is_room(
+    stage: Stage, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs(directory)[2].with_suffix(".idx").unlink()
+    say_unclean(directory)
+    files = FailingFiles()
+    files.fail_after(0, errno.ENOSPC, failures=None)
+    client = stage.client(await stage.broker(files=files))
+    refused = await client.pull()
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert "No space left on device" in caplog.text
+    assert [m.body for m in await client.everything(queue_id=1)] == [b"sound"]
+    files.heal()
+    assert [m.body for m in await client.everything()] == BODIES
+    await client.broker.close()
+    assert check_directory(directory).problems == []
