@@ -59,21 +59,16 @@ class Columns:
             label: makes the text of a row's labels from these.
             version: of what else `label` goes by.
         """
-        before = self._portions if version == self._version else []
+        known = self._portions if version == self._version else []
+        starts = range(0, len(rows), ROWS_MAX)
+        before = [*known[: len(starts)], *[None] * (len(starts) - len(known))]
         portions: list[_Portion] = []
-        for number, start in enumerate(range(0, len(rows), ROWS_MAX)):
-            portions.append(
-                self._portion(
-                    rows[start : start + ROWS_MAX],
-                    before[number] if number < len(before) else None,
-                    label,
-                )
-            )
+        for start, old in zip(starts, before, strict=True):
+            portions.append(self._portion(rows[start : start + ROWS_MAX], old, label))
             yield ROWS_MAX
         for place, family in enumerate(self.written):
             out.begin(family)
-            for number, portion in enumerate(portions):
-                old = before[number] if number < len(before) else None
+            for portion, old in zip(portions, before, strict=True):
                 values = portion.values[place]
                 if old is not None and old.labels is portion.labels and old.values[place] == values:
                     portion.texts.append(old.texts[place])
