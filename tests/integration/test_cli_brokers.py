@@ -59,6 +59,9 @@ def test_name_servers_are_listed_with_their_releases(cluster: Cluster) -> None:
     }  # fmt: skip
     assert (down["address"], down["release"], down["brokers"]) == ("127.0.0.1:1", None, None)
     assert "127.0.0.1:1" in down["problem"]
+    nobody = pocketmq("cluster", "name-servers", "--namesrv", "127.0.0.1:1")
+    assert (nobody.returncode, nobody.stdout) == (1, "")
+    assert nobody.stderr.startswith("pocketmq: cannot connect to 127.0.0.1:1")
 
 
 def test_settings_are_shown_and_changed(cluster: Cluster) -> None:

@@ -125,7 +125,7 @@ def list_name_servers(
     from pocketmq.client.instance.addresses import namesrv_addresses
 
     async def main() -> list[dict[str, Any]]:
-        rows = []
+        rows, failures = [], []
         async with Admin(namesrv) as admin:
             for address in namesrv_addresses(namesrv):
                 row: dict[str, Any] = {"address": address}
@@ -135,7 +135,10 @@ def list_name_servers(
                     row["brokers"] = len(info.broker_addr_table)
                 except OperatingError as e:
                     row["problem"] = str(e)
+                    failures.append(e)
                 rows.append(row)
+        if len(failures) == len(rows):
+            raise failures[0]  # there is nothing to list
         return rows
 
     print_rows(run(main()), ("address", "release", "brokers", "problem"), output)
